@@ -1,0 +1,7 @@
+"""``python -m corewarding``."""
+
+from __future__ import annotations
+
+from corewarding.cli.app import main
+
+main()

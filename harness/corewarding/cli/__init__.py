@@ -1,0 +1,1 @@
+"""The command line. Nothing here computes; it parses, calls and prints."""
