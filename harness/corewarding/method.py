@@ -43,7 +43,7 @@ KLReference = Literal["initial", "teacher"]
 class Options(BaseModel):
     """Settings of a method. Subclass it with typed fields; unknown keys are refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 @dataclass(frozen=True, slots=True)

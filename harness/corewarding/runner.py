@@ -11,7 +11,7 @@ from typing import Any
 
 from corewarding import __version__, configfile, data, models, provenance
 from corewarding.backends.base import Backend
-from corewarding.backends.make import make_backend
+from corewarding.backends.make import make_backend, require_engine
 from corewarding.config import RunSpec
 from corewarding.errors import CorewardingError, UserError
 from corewarding.evaluate import grade as grading
@@ -63,10 +63,12 @@ def check(spec: RunSpec, registry: Registry) -> data.Dataset | None:
 
     Raises:
         UserError: listing what is wrong.
+        EnvironmentProblem: the engine's package is missing.
     """
     expand(spec.eval.suite, benchmarks(registry))
     if not spec.rewards:
         return None
+    require_engine(spec)
     engine = RewardEngine(build_methods(spec, registry))
     dataset = _load_data(spec, engine)
     check_needs(spec, engine, dataset, registry)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 from corewarding.backends.base import Backend
 from corewarding.config import RunSpec
 from corewarding.errors import EnvironmentProblem
 from corewarding.method import KLReference, Needs
 from corewarding.registry import Registry
 
-__all__ = ["kl_reference", "make_backend"]
+__all__ = ["kl_reference", "make_backend", "require_engine"]
 
 
 def make_backend(
@@ -20,10 +22,7 @@ def make_backend(
         EnvironmentProblem: the engine's package is not installed.
         UserError: the model cannot be loaded.
     """
-    if spec.train.backend == "openrlhf":
-        raise EnvironmentProblem(
-            "train.backend: openrlhf is not part of this version; use train.backend: local"
-        )
+    require_engine(spec)
     from corewarding.backends.local import LocalBackend
 
     return LocalBackend(
@@ -36,6 +35,24 @@ def make_backend(
         teacher=bool(needs.teacher_views),
         kl_reference=kl_reference(spec, needs),
         statistics=registry.statistics,
+    )
+
+
+def require_engine(spec: RunSpec) -> None:
+    """Check that the engine ``train.backend`` can be had here.
+
+    Raises:
+        EnvironmentProblem: its package is not installed, with the command that installs it.
+    """
+    if spec.train.backend == "local":
+        return
+    if importlib.util.find_spec("openrlhf") is None:
+        raise EnvironmentProblem(
+            "train.backend: openrlhf needs a package that is not installed; "
+            "run: pip install 'corewarding[openrlhf]'"
+        )
+    raise EnvironmentProblem(
+        "train.backend: openrlhf is not part of this version; use train.backend: local"
     )
 
 

@@ -20,6 +20,7 @@ app = typer.Typer(
     help="Train a model with each reward method from the same start, evaluate all of them the "
     "same way, and report who won, who held and who collapsed.",
     no_args_is_help=True,
+    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: 0 done, 1 a run failed, 2 wrong request, 3 something is missing here.",

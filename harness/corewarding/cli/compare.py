@@ -141,22 +141,28 @@ def _print_plan(plan: Plan, as_json: bool) -> None:
     if as_json:
         print_json({"comparison": plan.comparison.name, "runs": rows})
         return
+    _print_table(plan, rows)
+    for note in sorted({f"{k}: {v}" for row in rows for k, v in row["dropped"].items()}):
+        typer.echo(f"left out: {note}")
+
+
+def _print_table(plan: Plan, rows: list[dict[str, Any]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=f"{plan.comparison.name}: {len(rows)} runs")
-    for heading in ("arm", "seed", "reward", "steps", "questions", "rollouts a step", "benchmarks"):
-        table.add_column(heading)
+    settings = plan.comparison
+    seeds: dict[str, list[str]] = {}
     for row in rows:
+        seeds.setdefault(row["arm"], []).append(str(row["seed"]))
+    headings = ("arm", "reward", "seeds", "steps", "questions", "rollouts a step")
+    table = Table(*headings, title=f"{settings.name}: {len(rows)} runs of {settings.model.path}")
+    for row in {row["arm"]: row for row in rows}.values():
         table.add_row(
             row["arm"],
-            str(row["seed"]),
-            " + ".join(row["rewards"]) or "– (evaluated only)",
-            str(row["steps"] or "–"),
-            str(row["questions"] or "–"),
-            str(row["rollouts_per_step"] or "–"),
-            f"{', '.join(row['benchmarks'])} (n={row['samples_per_question']})",
+            " + ".join(row["rewards"]) or "evaluated only",
+            ", ".join(seeds[row["arm"]]),
+            *(str(row[key] or "–") for key in ("steps", "questions", "rollouts_per_step")),
         )
     Console(file=sys.stdout).print(table)
-    for note in sorted({f"{k}: {v}" for row in rows for k, v in row["dropped"].items()}):
-        typer.echo(f"left out: {note}")
+    names = ", ".join(rows[0]["benchmarks"])
+    typer.echo(f"each is evaluated on {names}: {settings.eval.n} samples a question")

@@ -12,11 +12,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from corewarding import provenance
 from corewarding.cli.options import Json, Set, find_config, print_json
-from corewarding.data import DATA_VARIABLE
 from corewarding.errors import UserError
-from corewarding.registry import load_registry
 
 __all__ = ["doctor"]
 
@@ -49,6 +46,8 @@ def doctor(
 
 
 def _packages() -> list[_Finding]:
+    from corewarding import provenance
+
     versions = ", ".join(f"{name} {version}" for name, version in provenance.versions().items())
     findings = [_Finding("ok", versions)]
     for extra in ("vllm", "openrlhf"):
@@ -74,6 +73,8 @@ def _hardware() -> list[_Finding]:
 
 
 def _data() -> list[_Finding]:
+    from corewarding.data import DATA_VARIABLE
+
     root = os.environ.get(DATA_VARIABLE)
     if not root:
         return [_Finding("note", f"{DATA_VARIABLE} is not set: data sets come from the Hub")]
@@ -85,6 +86,8 @@ def _data() -> list[_Finding]:
 
 
 def _plugins() -> list[_Finding]:
+    from corewarding.registry import load_registry
+
     registry = load_registry()
     findings = [_Finding("ok", f"reward methods: {', '.join(sorted(registry.methods))}")]
     findings += [
@@ -110,6 +113,7 @@ def _plugins() -> list[_Finding]:
 def _comparison(config: str, overrides: list[str]) -> list[_Finding]:
     from corewarding.compare import make_plan
     from corewarding.configfile import load
+    from corewarding.registry import load_registry
 
     try:
         plan = make_plan(load(find_config(config), overrides=overrides), load_registry())

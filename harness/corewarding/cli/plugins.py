@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 import sys
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from corewarding.cli.options import Json, print_json
-from corewarding.method import Needs
-from corewarding.registry import MethodEntry, Registry, load_registry
+
+if TYPE_CHECKING:
+    from corewarding.registry import MethodEntry, Registry
 
 __all__ = ["plugins"]
 
@@ -20,9 +21,11 @@ def plugins(
     as_json: Json = False,
 ) -> None:
     """List reward methods, token statistics and benchmarks with their package and version."""
+    from corewarding.registry import load_registry
+
     registry = load_registry()
     if name is not None:
-        _print_method(registry.method(name), as_json)
+        _print_method(registry.method(name), registry, as_json)
         return
     listing = _listing(registry)
     if as_json:
@@ -94,6 +97,8 @@ def _row(entry: MethodEntry, registry: Registry) -> dict[str, Any]:
 
 def _needs(entry: MethodEntry) -> str:
     """Needs with default options, in words; what needs options to be known says so."""
+    from corewarding.method import Needs
+
     try:
         needs = entry.method(entry.method.options_type()).needs()
     except Exception:
@@ -110,8 +115,8 @@ def _needs(entry: MethodEntry) -> str:
     return ", ".join(words)
 
 
-def _print_method(entry: MethodEntry, as_json: bool) -> None:
-    row = _row(entry, load_registry())
+def _print_method(entry: MethodEntry, registry: Registry, as_json: bool) -> None:
+    row = _row(entry, registry)
     doc = inspect.getdoc(inspect.getmodule(entry.method)) or inspect.getdoc(entry.method) or ""
     if as_json:
         print_json({**row, "doc": doc})
