@@ -52,16 +52,14 @@ def test_a_file_gives_ids_labels_and_views(write):
 
 
 def test_questions_without_a_wanted_view_are_dropped_and_counted(write):
-    settings = write(
-        {"question": "Q1", "rephrased": "R1"}, {"question": "Q2", "rephrased": None}
-    )
+    settings = write({"question": "Q1", "rephrased": "R1"}, {"question": "Q2", "rephrased": None})
     dataset = load(settings, ["original", "rephrased"])
     assert [q.uid for q in dataset.questions] == ["0"]
     assert dataset.dropped == {"no rephrased view": 1}
 
 
 def test_a_view_that_no_question_has_is_an_error_with_a_remedy(write):
-    with pytest.raises(DataError, match="view 'rephrased' is missing.*add a column"):
+    with pytest.raises(DataError, match=r"view 'rephrased' is missing.*add a column"):
         load(write({"question": "Q"}), ["original", "rephrased"])
 
 
@@ -162,9 +160,7 @@ def test_a_data_folder_without_the_file_is_an_error(monkeypatch, tmp_path):
         load(config.Data(train="gsm8k-train"))
 
 
-@pytest.mark.skipif(
-    not os.environ.get(data.DATA_VARIABLE), reason="COREWARDING_DATA is not set"
-)
+@pytest.mark.skipif(not os.environ.get(data.DATA_VARIABLE), reason="COREWARDING_DATA is not set")
 def test_the_real_training_set_has_its_known_size():
     dataset = load(config.Data(train="gsm8k-train"))
     assert len(dataset.questions) == 7473

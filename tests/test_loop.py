@@ -165,7 +165,9 @@ def test_math_equality_unites_spellings_before_the_vote(tmp_path):
         return texts[index]
 
     string, string_backend = trainer(
-        tmp_path / "string", spec([{"method": "majority-vote", "options": {"tie": "first"}}]), answer
+        tmp_path / "string",
+        spec([{"method": "majority-vote", "options": {"tie": "first"}}]),
+        answer,
     )
     string.train(quiet)
     math, math_backend = trainer(

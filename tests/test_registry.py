@@ -186,7 +186,7 @@ def test_the_same_plugin_found_twice_is_no_clash():
 def test_an_unknown_method_gets_a_suggestion():
     registry = Registry()
     registry.add(module(register_reward_methods=registering(Good)), source())
-    with pytest.raises(PluginError, match="unknown method 'goood'. Did you mean 'good'?"):
+    with pytest.raises(PluginError, match=r"unknown method 'goood'\. Did you mean 'good'?"):
         registry.method("goood")
     assert suggest("zzz", ["alpha", "beta"]) == ". Known: alpha, beta"
     assert suggest("zzz", []) == ""

@@ -11,9 +11,11 @@ line a pair, so that the parent can time each of them.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import queue
 import selectors
+import signal
 import subprocess
 import sys
 import threading
@@ -30,6 +32,8 @@ from corewarding.extraction import Style, extract
 from corewarding.grading import Grader, Verdict, answer_for, correct, decide
 
 __all__ = ["GraderPool", "serve"]
+
+_log = logging.getLogger(__name__)
 
 _CHUNK = 32  # pairs a request
 _START_S = 120.0  # what importing sympy may take on a busy machine
@@ -96,7 +100,8 @@ class GraderPool:
                 open_pairs.append((gold, answer))
         if open_pairs:
             with self._lock:
-                verdicts.update(self._algebra(open_pairs, grader))
+                found = self._algebra(open_pairs, grader)
+            verdicts.update((pair, found[pair]) for pair in open_pairs)
         return [verdicts[pair] for pair in pairs]
 
     def grade(
@@ -228,24 +233,145 @@ class _Worker:
         """Yield one verdict a pair; a pair that kills or outlives the process gets None."""
         done = 0
         while done < len(pairs):
-            self._send({"grader": grader, "pairs": pairs[done:]})
+            self._ask({"grader": grader, "pairs": pairs[done:]})
             while done < len(pairs):
-                reply = self._line(self._budget_s)
+                same, reason = self._reply(self._budget_s)
                 answer = pairs[done][1]
                 done += 1
-                if reply is None or reply["reason"] in _FATAL:
+                yield Verdict(same, reason, answer)
+                if reason in _FATAL:
+                    _log.warning("grader worker replaced (%s) at answer %.80r", reason, answer)
                     self.stop()
-                    yield Verdict(None, reply["reason"] if reply else self._cause, answer)
                     break
-                yield Verdict(reply["correct"], reply["reason"], answer)
 
     def stop(self) -> None:
         """Kill the process, if there is one."""
         if self._process is None:
             return
         self._process.kill()
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                pipe.close()
+        self._process.communicate()
         self._process, self._buffer = None, b""
+
+    def _ask(self, request: dict[str, object]) -> None:
+        line = json.dumps(request).encode() + b"\n"
+        try:
+            self._input().write(line)
+        except BrokenPipeError:  # died while idle: nothing was lost
+            self.stop()
+            self._input().write(line)
+
+    def _input(self) -> IO[bytes]:
+        if self._process is None:
+            self._start()
+        assert self._process is not None
+        assert self._process.stdin is not None
+        return self._process.stdin
+
+    def _start(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-c", _PROGRAM, str(self._budget_s), str(self._memory_mb)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+            env=_environment(),
+        )
+        _, reason = self._reply(_START_S)
+        if reason != _READY:
+            self.stop()
+            raise EnvironmentProblem(
+                f"grader worker did not start ({reason}); "
+                f"to see why, run: {sys.executable} -c 'import math_verify'"
+            )
+
+    def _reply(self, limit_s: float) -> tuple[bool | None, str]:
+        """Read one reply line; (None, ``timeout`` or ``crash``) if none comes."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        deadline = time.monotonic() + limit_s
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._process.stdout, selectors.EVENT_READ)
+            while b"\n" not in self._buffer:
+                if not selector.select(max(0.0, deadline - time.monotonic())):
+                    return None, "timeout"
+                received = self._process.stdout.read(65536)
+                if not received:
+                    return None, "crash"
+                self._buffer += received
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        same, reason = json.loads(line)
+        return same, reason
+
+
+# --- the worker process --------------------------------------------------------------------------
+
+_PROGRAM = "from corewarding.graderpool import serve; serve()"
+_READY = "ready"
+_STATUS = Path("/proc/self/status")
+_FATAL = frozenset({"timeout", "crash", "memory"})
+
+
+def serve() -> None:
+    """Answer comparison requests on standard input until it closes: the worker's main function."""
+    budget_s, memory_mb = float(sys.argv[1]), int(sys.argv[2])
+    replies = os.fdopen(os.dup(1), "w")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # no library's print may mix with the replies
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's; its exit ends us
+    try:
+        correct(gold="x+1", answer="1+x")
+        limit = _limit_memory(memory_mb)
+    except (ImportError, OSError) as error:
+        _write(replies, None, str(error))
+        return
+    _write(replies, None, _READY)
+    for line in sys.stdin:
+        request = json.loads(line)
+        for gold, answer in request["pairs"]:
+            # Should the parent be gone, the kernel ends a comparison that never returns.
+            signal.setitimer(signal.ITIMER_REAL, 2 * budget_s + 5)
+            same, reason = _compare(gold, answer, request["grader"])
+            if not same and _peak() > limit - memory_mb * 2**17:
+                same, reason = None, "memory"  # math-verify swallows most MemoryErrors
+            _write(replies, same, reason)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _compare(gold: str, answer: str, grader: Grader) -> tuple[bool | None, str]:
+    try:
+        verdict = correct(gold=gold, answer=answer, grader=grader)
+    except MemoryError:
+        return None, "memory"
+    except Exception as error:  # foreign code on arbitrary text: one pair must not end the batch
+        return None, f"error: {type(error).__name__}"
+    return verdict.correct, verdict.reason
+
+
+def _write(replies: IO[str], same: bool | None, reason: str) -> None:
+    replies.write(json.dumps([same, reason]) + "\n")
+    replies.flush()
+
+
+def _limit_memory(memory_mb: int) -> int:
+    """Allow `memory_mb` MiB of address space beyond what the idle process holds; return the sum."""
+    import resource
+
+    limit = _peak() + memory_mb * 2**20
+    if _STATUS.exists():
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    return limit
+
+
+def _peak() -> int:
+    """Most address space the process ever held, bytes; 0 where the kernel does not tell."""
+    if not _STATUS.exists():
+        return 0
+    with _STATUS.open() as lines:
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmPeak"))
+
+
+def _environment() -> dict[str, str]:
+    package_root = str(Path(__file__).resolve().parents[1])
+    inherited = os.environ.get("PYTHONPATH")
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    path = os.pathsep.join(filter(None, (package_root, inherited)))
+    return {**os.environ, **threads, "PYTHONPATH": path}

@@ -51,6 +51,9 @@ _ROUNDING_PLACES = 6
 def _rounds_to(decimal: Number, fraction: Number) -> bool:
     if decimal.places is None or decimal.places < _ROUNDING_PLACES or fraction.places is not None:
         return False
+    denominator = fraction.value.denominator
+    if pow(10, denominator.bit_length(), denominator) == 0:  # it has an exact decimal
+        return False
     return abs(decimal.value - fraction.value) * 2 <= Fraction(1, 10**_ROUNDING_PLACES)
 
 

@@ -1,7 +1,7 @@
 """Test a reward method without a model: build batches by hand, or script a whole engine.
 
-    batch = make_batch([make_item("q1", policy=["4", "4", None, "5"], label="4")])
-    scores = MyMethod(MyMethod.options_type()).score(batch)
+batch = make_batch([make_item("q1", policy=["4", "4", None, "5"], label="4")])
+scores = MyMethod(MyMethod.options_type()).score(batch)
 """
 
 from __future__ import annotations
@@ -39,9 +39,7 @@ def make_group(
     rollouts = []
     for index, answer in enumerate(answers):
         text = "" if answer is None else f"so \\boxed{{{answer}}}"
-        values = {
-            name: np.asarray(rows[index], np.float32) for name, rows in (stats or {}).items()
-        }
+        values = {name: np.asarray(rows[index], np.float32) for name, rows in (stats or {}).items()}
         length = len(next(iter(values.values()))) if values else len(text)
         rollouts.append(
             Rollout(

@@ -7,11 +7,10 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any, cast
 
-from corewarding.graderpool import GraderPool
-from corewarding.grading import Grader, Verdict, grader_version
-
 from corewarding.errors import DataError
 from corewarding.extraction import Style, extract
+from corewarding.graderpool import GraderPool
+from corewarding.grading import Grader, Verdict, grader_version
 from corewarding.rundir import file_sha256, read_json, read_jsonl, write_atomic, write_json
 
 __all__ = ["grade_samples"]

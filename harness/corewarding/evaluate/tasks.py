@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from corewarding.grading import grade
-
 from corewarding import data
 from corewarding.extraction import Style
+from corewarding.grading import grade
 from corewarding.rundir import read_jsonl
 
 __all__ = ["embedded_test", "embedded_test_hard", "gsm8k", "process_boxed", "process_number"]

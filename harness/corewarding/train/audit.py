@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from corewarding.train.advantages import group_advantages
 from corewarding.types import Floats, Group, Item, RolloutBatch
@@ -17,6 +19,7 @@ from corewarding.voting import vote
 __all__ = ["audit", "health"]
 
 _Key = tuple[str, str]
+_Array = npt.NDArray[np.floating[Any]]
 
 
 def audit(
@@ -95,14 +98,14 @@ def _label_is_right(item: Item, target: str) -> bool | None:
     return True if target == item.label else item.verdicts.get(target)
 
 
-def _reward_accuracy(truth: Floats, reward: Floats) -> float:
+def _reward_accuracy(truth: _Array, reward: _Array) -> float:
     known = ~np.isnan(truth) & ~np.isnan(reward)
     if not known.any() or not np.isin(reward[known], (0.0, 1.0)).all():
         return float("nan")
     return float((truth[known] == reward[known]).mean())
 
 
-def _auc(truth: Floats, reward: Floats) -> float:
+def _auc(truth: _Array, reward: _Array) -> float:
     known = ~np.isnan(reward)
     right, wrong = reward[known & (truth == 1)], reward[known & (truth == 0)]
     if not right.size or not wrong.size:
@@ -120,11 +123,11 @@ def _dead(groups: Sequence[Group], rewards: Mapping[_Key, Floats]) -> float:
     return float(np.mean([not group_advantages(rewards[g.key]).any() for g in groups]))
 
 
-def _std(values: Floats) -> float:
+def _std(values: _Array) -> float:
     kept = values[~np.isnan(values)]
     return float(kept.std(ddof=1)) if kept.size > 1 else float("nan")
 
 
-def _mean(values: Floats) -> float:
+def _mean(values: _Array) -> float:
     kept = values[~np.isnan(values)]
     return float(kept.mean()) if kept.size else float("nan")

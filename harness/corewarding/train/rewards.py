@@ -126,7 +126,7 @@ class RewardEngine:
         if self._calls >= _CALLS_BEFORE_STOPPING and ratio > MAX_ERROR_RATIO:
             raise MethodError(
                 f"method {self.methods[index][0].method!r} failed in {ratio:.0%} of "
-                f"{self._calls} steps (limit {MAX_ERROR_RATIO:.0%}), last at step {step}; see the log"
+                f"{self._calls} steps (limit {MAX_ERROR_RATIO:.0%}), last: {step}; see the log"
             )
 
     def _combine(self, group: Group, parts: Sequence[MethodResult]) -> Floats:
