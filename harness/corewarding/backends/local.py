@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import PreTrainedModel
@@ -30,6 +31,8 @@ from corewarding.backends.weights import (
     copy_into,
     float32_weights,
     frozen_copy,
+    load_optimizer_state,
+    optimizer_state,
     write_back,
 )
 from corewarding.errors import DataError, EnvironmentProblem
@@ -141,7 +144,7 @@ class LocalBackend:
         save_file(contiguous(self._master), path / "policy.safetensors")
         if self._teacher is not None:
             save_file(contiguous(self._teacher_master), path / "teacher.safetensors")
-        torch.save(self._optimizer.state_dict(), path / "optimizer.pt")
+        save_file(optimizer_state(self._optimizer), path / "optimizer.safetensors")
 
     def load(self, path: Path) -> None:
         """Take back what `save` wrote.
@@ -156,10 +159,8 @@ class LocalBackend:
             if self._teacher is not None:
                 copy_into(self._teacher_master, load_file(path / "teacher.safetensors"))
                 write_back(self._teacher, self._teacher_master)
-            # weights_only: a checkpoint from elsewhere must not run code.
-            state = torch.load(path / "optimizer.pt", weights_only=True)
-            self._optimizer.load_state_dict(state)
-        except (OSError, RuntimeError, ValueError, KeyError, EOFError) as error:
+            load_optimizer_state(self._optimizer, load_file(path / "optimizer.safetensors"))
+        except (OSError, RuntimeError, ValueError, KeyError, SafetensorError) as error:
             raise DataError(
                 f"checkpoint {path} is damaged ({error}); delete it to go on from the one before"
             ) from error

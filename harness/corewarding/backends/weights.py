@@ -9,7 +9,15 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-__all__ = ["contiguous", "copy_into", "float32_weights", "frozen_copy", "write_back"]
+__all__ = [
+    "contiguous",
+    "copy_into",
+    "float32_weights",
+    "frozen_copy",
+    "load_optimizer_state",
+    "optimizer_state",
+    "write_back",
+]
 
 
 def frozen_copy(model: PreTrainedModel) -> PreTrainedModel:
@@ -48,3 +56,22 @@ def copy_into(target: Mapping[str, Tensor], source: Mapping[str, Tensor]) -> Non
 def contiguous(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return tensors as safetensors can store them."""
     return {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
+
+
+def optimizer_state(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """Return the optimiser's tensors under ``<parameter index>.<name>``: no pickle, no code."""
+    state = optimizer.state_dict()["state"]
+    return {
+        f"{index}.{name}": tensor.detach().cpu().contiguous()
+        for index, tensors in state.items()
+        for name, tensor in tensors.items()
+    }
+
+
+def load_optimizer_state(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    """Take back what `optimizer_state` gave; the settings stay those of `optimizer`."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, tensor in tensors.items():
+        index, _, name = key.partition(".")
+        state.setdefault(int(index), {})[name] = tensor
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
