@@ -1,4 +1,4 @@
-"""The embedded base is trained once, cached whole or not at all, and is an ordinary model folder."""
+"""The embedded base is trained once, cached whole or not at all, and an ordinary model folder."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
 from corewarding.embedded import problems
 from corewarding.embedded.base import Recipe, base_model
 from corewarding.errors import UserError
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
 _SMALL = Recipe(
     hidden_size=32,
@@ -29,22 +33,24 @@ _SMALL = Recipe(
     check_every=2,
     dev_count=4,
 )
-_CHILD = """
-import os, signal, sys
+_TRAIN = f"""
+import sys
 from pathlib import Path
-import torch
 from corewarding.embedded.base import Recipe, base_model
-torch.set_num_threads(1)
-calls = []
 def progress(step, loss):
-    calls.append(step)
     if step == 0:
-        print("training", flush=True)
+        print("locked", flush=True)
         sys.stdin.readline()
-    if {die}:
-        os.kill(os.getpid(), signal.SIGKILL)
-base_model(0, cache=Path({cache!r}), recipe={recipe!r}, on_progress=progress)
-print(len(calls))
+base_model(0, cache=Path(sys.argv[1]), recipe={_SMALL!r}, on_progress=progress)
+"""
+_LOCK_AND_DIE = """
+import fcntl, os, signal, sys, time
+with open(sys.argv[1], "w") as lock:
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    print("locked", flush=True)
+    sys.stdin.readline()
+    time.sleep(0.3)
+    os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
@@ -61,18 +67,26 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return base_model(0, cache=tmp_path_factory.mktemp("bases"), recipe=_SMALL)
 
 
-def _child(cache: Path, *, die: bool) -> subprocess.Popen[str]:
-    """Start a process that holds the lock and says so; it goes on when its input is closed."""
-    child = subprocess.Popen(
-        [sys.executable, "-c", _CHILD.format(die=die, cache=str(cache), recipe=_SMALL)],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+def _record(folder: Path) -> dict[str, Any]:
+    return json.loads((folder.parent / f"{folder.name}.json").read_text())
+
+
+@contextmanager
+def _child(code: str, path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Run code that takes the lock; yield while it holds it, and has been told to go on."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(path)],
+        env=environment,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-    )
-    assert child.stdout is not None
-    assert child.stdout.readline() == "training\n"
-    return child
+    ) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        assert child.stdout.readline() == "locked\n"
+        child.stdin.close()
+        yield child
 
 
 def test_the_folder_is_an_ordinary_model_folder(small: Path) -> None:
@@ -109,7 +123,7 @@ def test_training_lowers_the_loss(tmp_path: Path) -> None:
 
 
 def test_the_record_says_how_the_base_was_made(small: Path) -> None:
-    record = json.loads((small / "training.json").read_text())
+    record = _record(small)
     assert record["steps"] == _SMALL.max_steps + _SMALL.decay_steps
     assert record["recipe"]["hidden_size"] == 32
     assert record["versions"]["torch"] == torch.__version__
@@ -142,9 +156,7 @@ def test_training_leaves_the_global_generator_and_the_thread_count_alone(tmp_pat
 
 def test_another_seed_or_recipe_is_another_base(small: Path) -> None:
     other_seed = base_model(1, cache=small.parent, recipe=_SMALL)
-    other_recipe = base_model(
-        0, cache=small.parent, recipe=Recipe(hidden_size=32, layers=1, heads=1, max_steps=1)
-    )
+    other_recipe = base_model(0, cache=small.parent, recipe=replace(_SMALL, mlp_size=48))
     assert len({small, other_seed, other_recipe}) == 3
     weights = {f: (f / "model.safetensors").read_bytes() for f in (small, other_seed, other_recipe)}
     assert len(set(weights.values())) == 3
@@ -186,33 +198,27 @@ def test_a_half_written_folder_is_not_taken_for_a_base(small: Path, tmp_path: Pa
 
 
 def test_two_processes_that_want_one_base_train_it_once(tmp_path: Path) -> None:
-    child = _child(tmp_path, die=False)
-    with child:
-        assert child.stdin is not None
-        child.stdin.close()  # goes on while we ask for the same base
-        steps: list[int] = []
+    steps: list[int] = []
+    with _child(_TRAIN, tmp_path) as child:
         folder = base_model(
             0, cache=tmp_path, recipe=_SMALL, on_progress=lambda step, _: steps.append(step)
         )
-        assert child.stdout is not None
-        assert int(child.stdout.read()) > 0
     assert child.returncode == 0
     assert steps == []
     assert (folder / "model.safetensors").is_file()
 
 
-def test_a_process_killed_in_training_blocks_nobody(tmp_path: Path) -> None:
-    child = _child(tmp_path, die=True)
-    with child:
-        assert child.stdin is not None
-        child.stdin.close()
+def test_a_process_killed_while_it_holds_the_lock_blocks_nobody(
+    small: Path, tmp_path: Path
+) -> None:
+    with _child(_LOCK_AND_DIE, tmp_path / f"{small.name}.lock") as child:
         folder = base_model(0, cache=tmp_path, recipe=_SMALL)
-    assert child.returncode == -signal.SIGKILL
+        assert child.wait(timeout=10) == -signal.SIGKILL
     assert (folder / "model.safetensors").is_file()
 
 
 @pytest.mark.slow
 def test_the_real_base_solves_about_half_of_the_dev_problems(tmp_path: Path) -> None:
     folder = base_model(0, cache=tmp_path)
-    record = json.loads((folder / "training.json").read_text())
+    record = _record(folder)
     assert 0.35 <= record["dev_accuracy"] <= 0.65

@@ -150,7 +150,7 @@ def test_no_operations_and_no_text_occur_in_two_streams_of_any_seeds() -> None:
             assert texts.setdefault(text, stream) == stream
 
 
-@given(st.sampled_from(_SPLITS), st.integers(0, 2**63), st.integers(1, 40), st.integers(0, 40))
+@given(st.sampled_from(_SPLITS), st.integers(0, 2**63), st.integers(1, 20), st.integers(0, 20))
 @settings(max_examples=30, deadline=None)
 def test_a_problem_depends_on_split_seed_and_index_only(
     split: Split, seed: int, count: int, more: int
@@ -166,7 +166,7 @@ def test_the_supervised_stream_can_be_cut_anywhere() -> None:
 
 
 def test_seeds_and_indices_give_different_problems() -> None:
-    texts = [p.original for seed in range(5) for p in problems("train", seed=seed, count=200)]
+    texts = [p.original for seed in range(4) for p in problems("train", seed=seed, count=100)]
     assert len(set(texts)) > 0.99 * len(texts)
     uids = [p.uid for p in _sample(50)]
     assert len(set(uids)) == len(uids)
@@ -204,7 +204,7 @@ def test_problems_and_tokenizer_are_those_of_this_recipe_version() -> None:
     made = repr([*problems("test", seed=7, count=50), *supervised(seed=7, start=0, count=50)])
     vocabulary = sorted(_tokenizer().get_vocab().items())
     assert hashlib.sha256(made.encode()).hexdigest()[:16] == "79d15f0b948bc3b7"
-    assert hashlib.sha256(repr(vocabulary).encode()).hexdigest()[:16] == "PIN2"
+    assert hashlib.sha256(repr(vocabulary).encode()).hexdigest()[:16] == "4171e3ca278459cc"
 
 
 def test_questions_and_solutions_are_short(sample: list[Problem]) -> None:
@@ -215,7 +215,7 @@ def test_questions_and_solutions_are_short(sample: list[Problem]) -> None:
 
 
 @given(st.text())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_the_tokenizer_gives_any_text_back(text: str) -> None:
     tokenizer = _tokenizer()
     assert tokenizer.decode(tokenizer(text, add_special_tokens=False)["input_ids"]) == text

@@ -27,8 +27,8 @@ EASY = ("(a+b)^2", "a^2+2ab+b^2")
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[GraderPool]:
-    with GraderPool(budget_s=20) as shared:
-        yield shared
+    with GraderPool(budget_s=20) as running:
+        yield running
 
 
 def _process_id(pool: GraderPool) -> int:

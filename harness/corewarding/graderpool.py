@@ -29,7 +29,7 @@ from typing import IO, Self
 
 from corewarding.errors import EnvironmentProblem
 from corewarding.extraction import Style, extract
-from corewarding.grading import Grader, Verdict, answer_for, correct, decide
+from corewarding.grading import Grader, Verdict, answer_for, correct, decide, with_rule
 
 __all__ = ["GraderPool", "serve"]
 
@@ -118,12 +118,7 @@ class GraderPool:
             (gold, answer_for(gold=gold, extraction=extraction, style=style))
             for (gold, _), extraction in zip(rows, extractions, strict=True)
         ]
-        return [
-            replace(verdict, reason=extraction.rule) if verdict.reason == "no_answer" else verdict
-            for verdict, extraction in zip(
-                self.correct(pairs, grader=grader), extractions, strict=True
-            )
-        ]
+        return list(map(with_rule, self.correct(pairs, grader=grader), extractions))
 
     def classes(self, answers: Sequence[str]) -> list[str]:
         """Replace each of one question's answers by the first answer that means the same.

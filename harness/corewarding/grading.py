@@ -41,6 +41,7 @@ __all__ = [
     "equivalent",
     "grade",
     "grader_version",
+    "with_rule",
 ]
 
 Grader = Literal["math", "math-verify", "string"]
@@ -57,6 +58,8 @@ class Verdict:
     """What decided: ``identical``, ``equal_number``, ``no_box``, ``budget``, ``timeout``, ..."""
     extracted: str | None = None
     """The answer that was compared; None if there was none."""
+    rule: str = ""
+    """The extraction rule that found it (`Extraction.rule`); empty if nothing was extracted."""
 
 
 def correct(*, gold: str, answer: str | None, grader: Grader = "math") -> Verdict:
@@ -86,10 +89,7 @@ def grade(
     """
     extraction = extract(response, style=style, stop=stop)
     answer = answer_for(gold=gold, extraction=extraction, style=style)
-    verdict = correct(gold=gold, answer=answer, grader=grader)
-    if verdict.reason == "no_answer":
-        return replace(verdict, reason=extraction.rule)
-    return verdict
+    return with_rule(correct(gold=gold, answer=answer, grader=grader), extraction)
 
 
 def equivalent(*, a: str, b: str) -> bool | None:
@@ -108,6 +108,12 @@ def grader_version(grader: Grader) -> str:
         return f"string {_REVISION}"
     library = f"math-verify {metadata.version('math-verify')}"
     return library if grader == "math-verify" else f"{grader} {_REVISION} ({library})"
+
+
+def with_rule(verdict: Verdict, extraction: Extraction) -> Verdict:
+    """Note in a verdict how its answer was found, or as its reason why there was none."""
+    reason = extraction.rule if verdict.reason == "no_answer" else verdict.reason
+    return replace(verdict, reason=reason, rule=extraction.rule)
 
 
 def answer_for(*, gold: str, extraction: Extraction, style: Style) -> str | None:
@@ -236,9 +242,15 @@ def _decide_brackets(gold: str, answer: str) -> Verdict | None:
 def _weigh(gold: str, answer: str) -> Verdict | None:
     if reason := repairs.too_heavy(answer):
         return Verdict(False, reason)
+    # A loop such as 1+1+1+... would cost the whole budget and then count as undecided.
+    if len(answer) > max(_LONG, 4 * len(gold)):
+        return Verdict(False, "too_long")
     if reason := repairs.too_heavy(gold):
         return Verdict(None, reason)
     return None
+
+
+_LONG = 400
 
 
 def _elements(text: str) -> list[str]:
@@ -310,8 +322,14 @@ def _engine() -> _Engine:
 
     for name in ("math_verify.parser", "math_verify.grader"):
         logging.getLogger(name).addFilter(_is_no_timeout_remark)
+    defaults = math_verify.LatexExtractionConfig()
     strict = (
-        math_verify.LatexExtractionConfig(try_extract_without_anchor=False, boxed_match_priority=0),
+        math_verify.LatexExtractionConfig(
+            try_extract_without_anchor=False,
+            boxed_match_priority=0,
+            # its unit patterns can swallow the rest of a list, and an upright e
+            normalization_config=replace(defaults.normalization_config, units=False),
+        ),
     )
 
     @lru_cache(maxsize=4096)

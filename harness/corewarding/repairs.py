@@ -44,6 +44,8 @@ _SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
 
 _NAMED = r"(?:arc)?(?:sin|cos|tan|cot|sec|csc)h?|log|ln|exp|sqrt"
 _TEXT = r"\\(?:text(?:bf|it|rm|sf)?|math(?:rm|bf|it|sf)|mbox|operatorname|emph)"
+_NO_UNIT = r"(?:and|or|if|is|are|for|where|when|with|[AaPp]\.?[Mm]\.?)(?![A-Za-z])"
+_UNIT_TEXT = _TEXT + rf"\{{\s*(?!{_NO_UNIT})(?:[A-Za-z][A-Za-z. ]+|\s[A-Za-z]\s*)\}}"
 _NUMERAL = r"(?:\d[\d,]*(?:\.\d*)?|\.\d+)"
 
 _REWRITES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
@@ -61,15 +63,26 @@ _REWRITES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (rf"(?<!_\{{)({_TEXT})\s+(?=\{{)", r"\1"),
         # a numbered E is no Euler's number, but math-verify cannot read it
         (r"(?<![A-Za-z\\])[eE](?=_)", r"\\Xi"),
-        # upright letters and numbers: \mathrm{e}, \mathrm e, \text{17}
-        (_TEXT + r"\s*\{\s*([A-Za-z]|-?[\d.,]+)\s*\}(?!\s*\^)", r"\1"),
-        (_TEXT + r"\s+([A-Za-z])(?![A-Za-z])", r"\1"),
-        # lists in words
-        (_TEXT + r"\{\s*,?\s*(?:and|or)\s*\}|(?<=[\s\d}]),?\s*\b(?:and|or)\b(?=[\s\d\\-])", ", "),
         *(
-            (rf"(?<=\d)\s*(?:\\text\{{\s*)?\b{scale}\b\s*\}}?", rf"\\times10^{{{power}}} ")
+            (
+                rf"(?<=\d)\s*(?:{_TEXT}\{{\s*{scale}(?:\s[A-Za-z ]*)?\}}|\b{scale}\b)",
+                rf"\\times10^{{{power}}} ",
+            )
             for scale, power in (("thousand", 3), ("million", 6), ("billion", 9), ("trillion", 12))
         ),
+        # lists in words, then units: 45\text{ cm}^2, 9\pi\text{ m}/\text{s}
+        (r",?\s*" + _TEXT + r"\{\s*,?\s*(?:[A-Za-z.]+\s+)?(?:and|or)\s*\}", ", "),
+        (
+            rf"(?:(?<=[\d}})])|(?<=\\pi)|(?<=\\pi ))\s*{_UNIT_TEXT}"
+            rf"(?:\s*/\s*{_TEXT}\{{[A-Za-z. ]+\}})?\s*"
+            r"(?:\^\s*(?:\d|\{-?\d+\})\s*)?(?=[,)\]]|$|(?:and|or)\b)",
+            " ",
+        ),
+        (r"(?<=[\s\d}]),?\s*\b(?:and|or)\b(?=[\s\d\\-])", ", "),
+        # upright letters and numbers: \mathrm{e}, \mathrm e, \text{17}; 12\text{ m} has a unit
+        (_TEXT + r"\s*\{\s*([ei]|-?[\d.,]+)\s*\}", r"\1"),
+        (r"(?<![\d ])" + _TEXT + r"\s*\{\s*([A-Za-z])\s*\}", r"\1"),
+        (_TEXT + r"\s+([A-Za-z])(?![A-Za-z])", r"\1"),
         (r"\*\*", "^"),
         (rf"(?<![\\A-Za-z])(?:np\.|math\.)?({_NAMED})(?=\s*\()", r"\\\1"),
         # 3e8, but not 2e or 3e8x
@@ -82,6 +95,7 @@ _REWRITES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     )
 )
 _NAMED_CHARACTER = re.compile(r"[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ]+|[₀-₉]+|√\s*(?:[\d.]+|[A-Za-z])?|[^\x00-\x7f]")
+_WHOLLY_TEXT = re.compile(_TEXT + r"\s*\{([^{}]*\d[^{}]*)\}\.?")
 _OPENING_PAREN = re.compile(r"(\\sqrt(?:\[[^\]]*\])?|\^)\s*\(")
 
 
@@ -94,6 +108,8 @@ def tidy(text: str) -> str:
     text = text.strip()
     if not text.isascii():
         text = _NAMED_CHARACTER.sub(_latex, text)
+    if match := _WHOLLY_TEXT.fullmatch(text):
+        text = match[1].strip()
     for pattern, new in _REWRITES:
         text = pattern.sub(new, text)
     text = _braced(text.strip()).rstrip(".,; ")
@@ -153,7 +169,8 @@ _VERDICT = re.compile(
     re.IGNORECASE,
 )
 _PLACEHOLDER = re.compile(
-    r"(?:n/?a|none|null|nan|unknown|tbd|proof|omitted|see .*|answers? (?:may|will|can) vary.*)\.?",
+    r"(?:n/?a|none|null|nan|unknown|tbd|todo|omitted|see .*|answers? (?:may|will|can) vary.*"
+    r"|(?:the )?(?:proof|figure|diagram|graph|image|picture|solution))",
     re.IGNORECASE,
 )
 _WORDS = re.compile(r"[^\W\d_]+(?:['-]? ?[^\W\d_]+)*")
@@ -162,8 +179,8 @@ _SHORT_WORDS = frozenset({"yes", "no", "odd", "even", "true", "false", "none", "
 
 def plain_text(text: str) -> str:
     r"""Return an answer in words without its wrapping: ``even`` for ``\text{(Even).}``."""
-    text = re.sub(r"[\\{}$*\"“”]|[.!?]+\s*$", " ", _TEXT_COMMAND.sub(" ", text))
-    text = " ".join(text.split()).casefold()
+    text = re.sub(r"[\\{}$*\"“”]", " ", _TEXT_COMMAND.sub(" ", text))
+    text = " ".join(text.split()).casefold().rstrip(".!? ")
     return text[1:-1].strip() if brackets(text) == "()" else text
 
 

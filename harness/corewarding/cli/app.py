@@ -48,8 +48,9 @@ def _root(
 
 def main() -> None:
     """Run the command line; user errors end in one message without a traceback."""
-    # Progress bars of model loading would tear our own display.
+    # Progress bars of other packages would tear our own display.
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    os.environ.setdefault("TQDM_DISABLE", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     try:
         app()

@@ -1,0 +1,1 @@
+"""Sample benchmarks through lm-eval, grade the samples, estimate pass@k and its kin."""
