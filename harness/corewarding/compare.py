@@ -78,13 +78,15 @@ def make_plan(
         UserError: listing every problem of every arm.
     """
     runs, problems = [], dict[str, None]()
-    # Seeds outside, arms inside: an interrupted comparison has whole seeds to compare.
-    for seed in seeds or comparison.seeds:
-        for arm in arms or arms_of(comparison):
-            try:
-                runs.append(_planned(configfile.resolve(comparison, arm=arm, seed=seed), registry))
-            except UserError as error:
-                problems |= dict.fromkeys(str(error).splitlines())
+    chosen = arms or arms_of(comparison)
+    pairs = [(arm, seed) for seed in seeds or comparison.seeds for arm in chosen]
+    # Untrained models first: where each seed has its own, they are made side by side. Then seed
+    # by seed, so that an interrupted comparison has whole seeds to compare.
+    for arm, seed in sorted(pairs, key=lambda pair: pair[0] != BASE_ARM):
+        try:
+            runs.append(_planned(configfile.resolve(comparison, arm=arm, seed=seed), registry))
+        except UserError as error:
+            problems |= dict.fromkeys(str(error).splitlines())
     if problems:
         raise UserError("\n".join(problems))
     return Plan(comparison, tuple(runs))

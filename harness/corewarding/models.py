@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
 
 from corewarding import config
@@ -15,8 +16,15 @@ EMBEDDED = "embedded"
 """`config.Model.path` of the built-in tiny model; every seed has its own base."""
 
 
-def resolve(model: config.Model, *, seed: int) -> str:
+def resolve(
+    model: config.Model, *, seed: int, progress: Callable[[int, float], None] | None = None
+) -> str:
     """Return a folder or Hub id that transformers opens; trains the embedded base if need be.
+
+    Args:
+        model: what the configuration says.
+        seed: of the embedded base.
+        progress: called with step and loss while an embedded base is trained.
 
     Raises:
         DataError: the path looks like a local folder and is not there.
@@ -24,7 +32,7 @@ def resolve(model: config.Model, *, seed: int) -> str:
     if model.path == EMBEDDED:
         from corewarding.embedded.base import base_model
 
-        return str(base_model(seed))
+        return str(base_model(seed, on_progress=progress))
     path = Path(model.path).expanduser()
     if path.is_dir():
         return str(path)

@@ -120,7 +120,7 @@ class _Job:
 
     def execute(self) -> None:
         self._tell("base" if self.spec.model.path == models.EMBEDDED else "load")
-        path = models.resolve(self.spec.model, seed=self.spec.seed)
+        path = models.resolve(self.spec.model, seed=self.spec.seed, progress=self._on_base_step)
         self._open(path)
         backend: Backend | None = None
         if self.spec.rewards:
@@ -205,6 +205,10 @@ class _Job:
         self.record["attempts"][-1]["resumed_from_step"] = resumed
         self._export(backend)
         return backend
+
+    def _on_base_step(self, step: int, loss: float) -> None:
+        if step % 100 == 0 and step:
+            self._tell("base", note=f"first use: training the base, step {step}, loss {loss:.2f}")
 
     def _on_step(self, done: int, total: int, row: Mapping[str, float]) -> None:
         note = f"reward {row['reward']:.3g}, hidden accuracy {row['hidden/accuracy']:.2f}"

@@ -10,7 +10,7 @@ from transformers.cache_utils import DynamicLayer
 
 __all__ = ["keeps_everything", "sampling_cache"]
 
-_ROOM = 64
+_ROOM = 32
 """Tokens of spare room at least; a quarter of the length where that is more."""
 
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
 from corewarding.errors import DataError
-from corewarding.extraction import Style, extract
+from corewarding.extraction import Style
 from corewarding.graderpool import GraderPool
 from corewarding.grading import Grader, Verdict, grader_version
 from corewarding.rundir import file_sha256, read_json, read_jsonl, write_atomic, write_json
 
 __all__ = ["grade_samples"]
-
-_Key = tuple[str, int]
 
 
 def grade_samples(folder: Path, *, style: str, grader: Grader, pool: GraderPool) -> None:
@@ -49,7 +48,7 @@ def grade_samples(folder: Path, *, style: str, grader: Grader, pool: GraderPool)
 
 def _grade(samples: Path, style: Style, grader: Grader, pool: GraderPool) -> list[dict[str, Any]]:
     golds: dict[str, str] = {}
-    found: dict[_Key, tuple[str | None, str]] = {}
+    texts: dict[tuple[str, int], str] = {}
     rows = read_jsonl(samples)
     next(rows, None)  # the header
     for row in rows:
@@ -58,39 +57,44 @@ def _grade(samples: Path, style: Style, grader: Grader, pool: GraderPool) -> lis
             golds[doc] = str(row["gold"])
         if doc not in golds:
             raise DataError(f"{samples}: no gold answer for question {doc!r} on its first sample")
-        extraction = extract(str(row["text"]), style=style)
-        found[doc, int(row["sample"])] = (extraction.answer, extraction.rule)
-    verdicts = pool.correct([(golds[d], found[d, s][0]) for d, s in found], grader=grader)
-    classes = _classes(found, pool)
+        texts[doc, int(row["sample"])] = str(row["text"])
+    pairs = [(golds[doc], text) for (doc, _), text in texts.items()]
+    verdicts = dict(zip(texts, pool.grade(pairs, style=style, grader=grader), strict=True))
+    classes = _classes(verdicts, pool)
     return [
         {
-            "doc": key[0],
-            "sample": key[1],
-            "answer": found[key][0],
-            "class": classes.get(key),
+            "doc": doc,
+            "sample": number,
+            "answer": verdict.extracted,
+            "class": classes.get((doc, number)),
             "correct": verdict.correct,
-            "reason": _reason(verdict, found[key][1]),
+            "reason": _reason(verdict),
         }
-        for key, verdict in zip(found, verdicts, strict=True)
+        for (doc, number), verdict in verdicts.items()
     ]
 
 
-def _reason(verdict: Verdict, rule: str) -> str:
+def _reason(verdict: Verdict) -> str:
     """Where the answer was found (or why not), then how the verdict came about."""
-    return f"{rule}; {verdict.reason}" if verdict.reason else rule
+    parts = dict.fromkeys([verdict.rule, verdict.reason])
+    return "; ".join(part for part in parts if part)
 
 
-def _classes(found: dict[_Key, tuple[str | None, str]], pool: GraderPool) -> dict[_Key, str]:
+def _classes(
+    verdicts: Mapping[tuple[str, int], Verdict], pool: GraderPool
+) -> dict[tuple[str, int], str]:
     """Representative of each answer's equivalence class, question by question, for maj@k."""
-    by_doc: defaultdict[str, list[_Key]] = defaultdict(list)
-    for key, (answer, _) in found.items():
-        if answer is not None:
+    by_doc: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
+    for key, verdict in verdicts.items():
+        if verdict.extracted is not None:
             by_doc[key[0]].append(key)
-    classes: dict[_Key, str] = {}
-    for keys in by_doc.values():
-        answers = [cast("str", found[key][0]) for key in keys]
-        classes |= dict(zip(keys, pool.classes(answers), strict=True))
-    return classes
+    answers = [[str(verdicts[key].extracted) for key in keys] for keys in by_doc.values()]
+    classes = pool.classes_of_items(answers)
+    return {
+        key: name
+        for keys, names in zip(by_doc.values(), classes, strict=True)
+        for key, name in zip(keys, names, strict=True)
+    }
 
 
 def _keep_aside(folder: Path, grader: str) -> None:

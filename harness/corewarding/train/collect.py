@@ -86,10 +86,7 @@ class Collector:
         if needs.teacher_views:
             drawn |= self._draw("teacher", questions, uids, teacher_views(needs, data), n, step)
         started = time.perf_counter()
-        items = tuple(
-            self._item(question, uid, {k: v for k, v in drawn.items() if k[1] == uid})
-            for question, uid in zip(questions, uids, strict=True)
-        )
+        items = self._items(questions, uids, drawn)
         return Collected(
             batch=RolloutBatch(
                 items=items,
@@ -131,10 +128,13 @@ class Collector:
         )
         return dict(zip(keys, zip(prompts, groups, strict=True), strict=True))
 
-    def _item(
-        self, question: Question, uid: str, drawn: Mapping[_Key, tuple[str, list[Sample]]]
-    ) -> Item:
-        """Put one question's answers into classes, *then* compare the classes with the gold.
+    def _items(
+        self,
+        questions: Sequence[Question],
+        uids: Sequence[str],
+        drawn: Mapping[_Key, tuple[str, list[Sample]]],
+    ) -> tuple[Item, ...]:
+        """Put each question's answers into classes, *then* compare the classes with the gold.
 
         The order matters: the gold answer's own spelling must not become a class's name, or it
         would leak to methods that must not see it.
@@ -144,36 +144,68 @@ class Collector:
             key: [extraction.extract(s.text, style=style).answer for s in samples]
             for key, (_, samples) in drawn.items()
         }
-        found = [a for answers in raw.values() for a in answers if a is not None]
+        keys: dict[str, list[_Key]] = {uid: [] for uid in uids}
+        for key in drawn:
+            keys[key[1]].append(key)
+        found = [
+            list(dict.fromkeys(a for key in keys[uid] for a in raw[key] if a is not None))
+            for uid in uids
+        ]
         canonical = self._classes(found)
-        verdicts = self._verdicts(question.label, sorted(set(canonical.values())))
-        kinds: dict[str, dict[str, Group]] = {"policy": {}, "votes": {}, "teacher": {}}
-        for (kind, _, view), (prompt, samples) in drawn.items():
-            rollouts = tuple(
-                Rollout(
-                    text=sample.text,
-                    tokens=sample.tokens,
-                    answer=None if answer is None else canonical[answer],
-                    raw_answer=answer,
-                    finished=sample.finished,
-                    stats=sample.stats,
-                )
-                for sample, answer in zip(samples, raw[(kind, uid, view)], strict=True)
+        verdicts = self._verdicts([question.label for question in questions], canonical)
+        return tuple(
+            _item(question, uid, {key: drawn[key] for key in keys[uid]}, raw, names, decided)
+            for question, uid, names, decided in zip(
+                questions, uids, canonical, verdicts, strict=True
             )
-            kinds[kind][view] = Group(uid=uid, view=view, prompt=prompt, rollouts=rollouts)
-        return Item(
-            uid=uid, label=question.label, verdicts=verdicts, columns=question.columns, **kinds
         )
 
-    def _classes(self, answers: Sequence[str]) -> dict[str, str]:
-        distinct = list(dict.fromkeys(answers))
+    def _classes(self, items: Sequence[Sequence[str]]) -> list[dict[str, str]]:
+        """Per question: answer → the name of its class."""
         if self._spec.data.equality == "string":
-            return {answer: answer for answer in distinct}
-        return dict(zip(distinct, self._pool.classes(distinct), strict=True))
+            return [{answer: answer for answer in answers} for answers in items]
+        named = self._pool.classes_of_items(items)
+        return [dict(zip(a, names, strict=True)) for a, names in zip(items, named, strict=True)]
 
-    def _verdicts(self, label: str | None, answers: Sequence[str]) -> dict[str, bool | None]:
-        if label is None:
-            return dict.fromkeys(answers)
+    def _verdicts(
+        self, labels: Sequence[str | None], canonical: Sequence[Mapping[str, str]]
+    ) -> list[dict[str, bool | None]]:
+        """Per question: class name → equal to the gold answer? None where there is none."""
         grader: Grader = "string" if self._spec.data.equality == "string" else "math"
-        results = self._pool.correct([(label, answer) for answer in answers], grader=grader)
-        return {a: result.correct for a, result in zip(answers, results, strict=True)}
+        names = [sorted(set(classes.values())) for classes in canonical]
+        pairs = [
+            (label, name)
+            for label, own in zip(labels, names, strict=True)
+            if label is not None
+            for name in own
+        ]
+        results = iter(self._pool.correct(pairs, grader=grader))
+        return [
+            {name: None if label is None else next(results).correct for name in own}
+            for label, own in zip(labels, names, strict=True)
+        ]
+
+
+def _item(
+    question: Question,
+    uid: str,
+    drawn: Mapping[_Key, tuple[str, list[Sample]]],
+    raw: Mapping[_Key, Sequence[str | None]],
+    canonical: Mapping[str, str],
+    verdicts: Mapping[str, bool | None],
+) -> Item:
+    kinds: dict[str, dict[str, Group]] = {"policy": {}, "votes": {}, "teacher": {}}
+    for key, (prompt, samples) in drawn.items():
+        rollouts = tuple(
+            Rollout(
+                text=sample.text,
+                tokens=sample.tokens,
+                answer=None if answer is None else canonical[answer],
+                raw_answer=answer,
+                finished=sample.finished,
+                stats=sample.stats,
+            )
+            for sample, answer in zip(samples, raw[key], strict=True)
+        )
+        kinds[key[0]][key[2]] = Group(uid=uid, view=key[2], prompt=prompt, rollouts=rollouts)
+    return Item(uid=uid, label=question.label, verdicts=verdicts, columns=question.columns, **kinds)

@@ -1,0 +1,1 @@
+"""Turn run folders into tables, figures, verdicts and one report."""
