@@ -24,15 +24,18 @@ def main(out: Path) -> None:
     folder = Path(spec.submodule_search_locations[0])
 
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
+    import transformers
+    from transformers import AutoModelForCausalLM, AutoTokenizer
 
+    # Newer releases of transformers keep the weights packed, which cannot be saved, unless told.
+    unpack = getattr(transformers, "GgufConfig", None)
+    options = {"quantization_config": unpack(dequantize=True)} if unpack else {}
     tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=NAME)
     model = AutoModelForCausalLM.from_pretrained(
         folder,
         gguf_file=NAME,
         dtype=torch.bfloat16,
-        # Without it the weights stay packed and cannot be saved.
-        quantization_config=GgufConfig(dequantize=True),
+        **options,
     )
     temporary = out.with_name(out.name + ".part")
     model.save_pretrained(temporary)

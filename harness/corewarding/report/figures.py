@@ -157,7 +157,7 @@ def _passk(scores: Scores, ks: Sequence[int], styles: dict[str, _Style]) -> Pict
         axis.set_title(benchmark)
         axis.set_xlabel("k")
     axes[0].set_ylabel("pass@k")
-    _legend(figure, frame, frame.arms, styles)
+    _legend(figure, frame, frame.arms, styles, markers=True)
     notes = [footnote(frame, benchmark, ks) for benchmark in frame.benchmarks]
     return _finish(figure, "pass-at-k", "pass@k with 95 % band", notes)
 
@@ -266,11 +266,21 @@ def _dress(axis: Axes, metric: str, name: str = "") -> None:
         axis.set_ylim(-0.03, 1.03)
 
 
-def _legend(figure: Figure, frame: Frame, arms: Sequence[str], styles: dict[str, _Style]) -> None:
+def _legend(
+    figure: Figure,
+    frame: Frame,
+    arms: Sequence[str],
+    styles: dict[str, _Style],
+    *,
+    markers: bool = False,
+) -> None:
     handles = []
     for arm in arms:
         style = styles[arm]
         line = Line2D([], [], color=style.colour, lw=2, label=frame.title(arm))
+        if markers:
+            line.set_marker(style.marker)
+            line.set_markersize(5)
         if style.dash:
             line.set_dashes(style.dash)
         handles.append(line)
