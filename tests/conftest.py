@@ -60,3 +60,46 @@ def tiny_model_folder(tmp_path_factory, tiny_tokenizer):
     LlamaForCausalLM(settings).save_pretrained(folder)
     tiny_tokenizer.save_pretrained(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def toy(tmp_path_factory):
+    """Base, ground truth and a collapsing arm, two seeds, four questions of four samples."""
+    from madeup_runs import Folder, fall, flat, marks
+
+    folder = Folder(
+        tmp_path_factory.mktemp("runs"),
+        arms={"ground-truth": {}, "self-certainty": {}},
+        seeds=(0, 1),
+    )
+    for seed, counts in ((0, (0, 1, 2, 4)), (1, (0, 1, 2, 3))):
+        folder.run("base", seed)
+        folder.evaluation("base", marks(*counts), seed)
+    for seed, counts in ((0, (2, 3, 4, 4)), (1, (2, 3, 4, 4))):
+        folder.run("ground-truth", seed)
+        folder.metrics("ground-truth", seed, **{"hidden/accuracy": lambda x: 0.3 + 0.4 * x})
+        folder.evaluation("ground-truth", marks(*counts), seed)
+    for seed in (0, 1):
+        folder.run("self-certainty", seed)
+        folder.metrics(
+            "self-certainty",
+            seed,
+            reward=lambda x: 2.1 + 1.3 * x,
+            entropy=fall(1.2, 0.2),
+            **{
+                "hidden/accuracy": fall(0.4, 0.0),
+                "pseudo/label_accuracy": flat(None),
+                "completions/top_answer_share": fall(0.1, 0.9),
+                "completions/mean_length": fall(30, 12),
+                "frac_reward_zero_std": flat(0.25),
+            },
+        )
+        folder.evaluation("self-certainty", marks(0, 0, 0, 1), seed)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def report(toy, tmp_path_factory):
+    from corewarding.report.render import write_report
+
+    return write_report(toy.root, tmp_path_factory.mktemp("report") / "out")

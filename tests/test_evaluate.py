@@ -87,7 +87,8 @@ def test_samples_made_under_the_same_settings_are_not_drawn_again(tmp_path, back
 
 
 @pytest.mark.parametrize(
-    "changes", [{"temperature": 0.5}, {"max_new_tokens": 20}, {"n": 2}, {"limit": 3}, {"top_p": 0.9}]
+    "changes",
+    [{"temperature": 0.5}, {"max_new_tokens": 20}, {"n": 2}, {"limit": 3}, {"top_p": 0.9}],
 )
 def test_any_changed_setting_draws_anew(tmp_path, backend, changes):
     draw(tmp_path, backend)

@@ -14,11 +14,11 @@ import pytest
 import yaml
 
 from corewarding.compare import make_plan, run_all
-from corewarding.configfile import load, resolve
+from corewarding.configfile import dump, load, resolve
 from corewarding.errors import MethodError, UserError
 from corewarding.graderpool import GraderPool
 from corewarding.registry import load_registry
-from corewarding.rundir import RunDir, file_sha256, read_json, read_jsonl
+from corewarding.rundir import RunDir, file_sha256, read_json, read_jsonl, write_atomic
 from corewarding.runner import execute
 
 
@@ -57,6 +57,7 @@ def one(method, **options):
 def execute_all(path, root, registry=None):
     comparison = load(path)
     registry = registry or load_registry()
+    write_atomic(root / comparison.name / "comparison.yaml", dump(comparison))
     events = []
     with GraderPool() as pool:
         for planned in make_plan(comparison, registry).runs:
@@ -131,12 +132,12 @@ def test_other_evaluation_settings_evaluate_again_without_training(write, tmp_pa
 
 
 def test_equal_seeds_give_equal_bits_and_other_seeds_do_not(write, tmp_path):
-    path = write({"mv": one("majority-vote", tie="first")}, seeds=[0, 1])
+    path = write({"coin": one("random")}, seeds=[0, 1])
     for name in ("a", "b"):
         execute_all(path, tmp_path / name)
 
     def files(name, seed):
-        run = RunDir.of(tmp_path / name, "flow", "mv", seed)
+        run = RunDir.of(tmp_path / name, "flow", "coin", seed)
         samples = run.evaluation("final", "embedded_test") / "samples.jsonl"
         return [file_sha256(p) for p in (run.metrics, run.model / "model.safetensors", samples)]
 
@@ -191,10 +192,9 @@ def test_workers_run_side_by_side_and_a_failing_arm_does_not_stop_the_others(wri
     errors = {outcome.arm: outcome.error for outcome in outcomes}
     assert errors["base"] is None
     assert errors["mv"] is None
-    assert "IsADirectoryError" in errors["gt"]
+    assert "metrics.jsonl: cannot be read" in errors["gt"]
     assert read_json(tmp_path / "runs/flow/gt/seed-0/run.json")["status"] == "failed"
     assert {event.phase for event in events} >= {"train", "eval", "grade", "done", "failed"}
-    assert "Traceback" in RunDir.of(tmp_path / "runs", "flow", "gt", 0).log.read_text()
 
 
 def test_a_worker_that_dies_fails_its_run_and_is_replaced(write, tmp_path):

@@ -75,14 +75,14 @@ def test_a_tower_of_powers_is_wrong_within_the_budget_and_the_next_call_works() 
 
 def test_a_comparison_beyond_the_budget_is_undecided_and_the_batch_goes_on() -> None:
     assert decide(gold=SLOW[0], answer=SLOW[1]) is None
-    with GraderPool(budget_s=1) as pool:
+    with GraderPool(budget_s=5) as pool:
         pool.correct([EASY])  # the start is not part of the budget
         first = _process_id(pool)
         start = time.monotonic()
         verdicts = pool.correct([EASY, SLOW, ("x+2", "2+x")])
         assert [verdict.correct for verdict in verdicts] == [True, None, True]
         assert verdicts[1].reason == "timeout"
-        assert time.monotonic() - start < 30
+        assert time.monotonic() - start < 60
         assert _process_id(pool) != first
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from transformers import GPT2Config, GPT2LMHeadModel
 
 from corewarding import config
 from corewarding.backends.base import Sample, Sampling, TrainGroup
@@ -97,12 +98,6 @@ def test_a_large_request_is_drawn_in_parts_with_the_same_result(make, monkeypatc
     assert [[s.text for s in g] for g in whole] == [[s.text for s in g] for g in parts]
 
 
-def test_begin_of_text_is_added_once(make, tiny_tokenizer):
-    encode = make(total=0)._sampler.encode
-    assert encode("<bos>2+2").count(2) == 1
-    assert encode("2+2").count(2) <= 1
-
-
 def test_an_update_raises_the_probability_of_what_was_rewarded(make):
     backend = make()
     batch = groups(backend, advantages=(1.0, 0.0, 0.0, -1.0))
@@ -192,6 +187,68 @@ def test_empty_and_cut_off_samples_leave_the_loss_as_configured(make):
     batch = [TrainGroup("2+2=", (cut, done, empty), np.ones(3, np.float32), np.ones(3, bool))]
     assert make().update(batch, step=1, seed=0)["trained_tokens"] == 4
     assert make(truncated="mask").update(batch, step=1, seed=0)["trained_tokens"] == 2
+
+
+@pytest.mark.parametrize(("truncated", "expected"), [("keep", 10 / 60), ("mask", 10 / 30)])
+def test_cut_off_samples_leave_the_denominator_too(make, truncated, expected):
+    # Case C101. The loss of a token is minus its advantage while policy and sampler are one.
+    samples = tuple(
+        Sample("", np.full(length, 5), finished=finished)
+        for length, finished in ((10, True), (30, False), (20, True))
+    )
+    batch = [TrainGroup("2+2=", samples, np.array([1, 0, -1], np.float32), np.ones(3, bool))]
+    metrics = make(truncated=truncated).update(batch, step=1, seed=0)
+    assert metrics["loss"] == pytest.approx(expected, abs=1e-6)
+
+
+def test_padding_that_is_also_the_end_token_leaves_the_first_end_in_the_loss(make):
+    # Case C102.
+    rows = [Row(0, 0, (5,), (5, 6, 2), 1.0, 1.0), Row(1, 0, (5,), (5, 6, 7, 8, 2), 1.0, 1.0)]
+    policy = make()._policy
+    _, mask = response_logprobs(policy, rows, pad=2, temperature=1.0, shared=True)
+    assert mask.int().tolist() == [[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]]
+
+
+def test_a_group_of_equal_rewards_still_feels_the_kl_term(make):
+    # Case C90: as the reference does, a dead group keeps its KL term.
+    backend = make(kl={"coef": 0.5})
+    backend.update(groups(backend), step=1, seed=0)
+    dead = backend.update(groups(backend, (0.0,) * 4, seed=1), step=2, seed=0)
+    assert dead["rows_without_gradient"] == 0
+    assert dead["optimizer_steps"] == 1
+    assert dead["loss"] == pytest.approx(0.5 * dead["kl"], rel=1e-5)
+    assert dead["grad_norm"] > 0
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_dropout_is_off_while_training(tiny_tokenizer, tmp_path, checkpointing):
+    settings = GPT2Config(vocab_size=len(tiny_tokenizer), n_embd=32, n_layer=2, n_head=2)
+    assert settings.resid_pdrop == settings.attn_pdrop == settings.embd_pdrop == 0.1
+    GPT2LMHeadModel(settings).save_pretrained(tmp_path)
+    tiny_tokenizer.save_pretrained(tmp_path)
+    batch = [
+        TrainGroup(
+            "2+2=",
+            (Sample("", np.array([5, 6, 1]), True), Sample("", np.array([7, 1]), True)),
+            np.array([1.0, -1.0], np.float32),
+            np.ones(2, bool),
+        )
+    ]
+    found = [
+        LocalBackend(
+            model=config.Model(path=str(tmp_path), device="cpu"),
+            path=str(tmp_path),
+            train=config.Train(steps=4, gradient_checkpointing=checkpointing),
+            rollout_temperature=1.0,
+            max_new_tokens=4,
+            total_steps=4,
+            teacher=False,
+            kl_reference="initial",
+            statistics={},
+        ).update(batch, step=1, seed=0)
+        for _ in range(2)
+    ]
+    assert found[0] == found[1]
 
 
 def test_a_gradient_that_is_not_finite_skips_the_step(make, tmp_path):
@@ -322,21 +379,6 @@ def test_gradient_checkpointing_gives_the_same_update(make):
     plain = make().update(groups(make()), step=1, seed=0)
     saving = make(gradient_checkpointing=True).update(groups(make()), step=1, seed=0)
     assert saving["grad_norm"] == pytest.approx(plain["grad_norm"], rel=1e-4)
-
-
-def test_a_model_that_cannot_be_loaded_names_path_and_remedy(tmp_path):
-    with pytest.raises(EnvironmentProblem, match=r"cannot be loaded.*Give a folder"):
-        LocalBackend(
-            model=config.Model(path=str(tmp_path)),
-            path=str(tmp_path),
-            train=config.Train(),
-            rollout_temperature=1.0,
-            max_new_tokens=4,
-            total_steps=0,
-            teacher=False,
-            kl_reference="initial",
-            statistics={},
-        )
 
 
 def test_description_tells_size_precision_and_device(make):

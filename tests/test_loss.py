@@ -30,9 +30,7 @@ def test_k3_has_its_gradient_through_the_policy():
 def loss(ratio, advantage, dual_clip=3.0):
     logp = torch.tensor([[ratio]]).log()
     return float(
-        surrogate(
-            logp, torch.zeros(1, 1), torch.tensor([advantage]), clip=0.2, dual_clip=dual_clip
-        )
+        surrogate(logp, torch.zeros(1, 1), torch.tensor([advantage]), clip=0.2, dual_clip=dual_clip)
     )
 
 

@@ -31,7 +31,7 @@ def wheel(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory):
-    """The wheel unpacked in front of everything else: what an environment without a checkout has."""
+    """The wheel unpacked in front of everything else, as if there were no checkout."""
     target = tmp_path_factory.mktemp("site")
     run(
         sys.executable,

@@ -21,8 +21,7 @@ def test_the_rate_equals_the_reference(case):
 
 def test_constant_is_constant_after_its_warm_up():
     rates = [
-        learning_rate(step=k, total=10, peak=1.0, warmup=0.2, kind="constant")
-        for k in range(1, 11)
+        learning_rate(step=k, total=10, peak=1.0, warmup=0.2, kind="constant") for k in range(1, 11)
     ]
     assert rates == [0.0, 0.5] + [1.0] * 8
 

@@ -19,8 +19,6 @@ from corewarding.backends.local import LocalBackend
 
 pytest.importorskip("trl", reason="TRL is a test-only dependency: pip install --group test")
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # TRL's and accelerate's own warnings
-
 PROMPTS = ["2+2=", "a longer prompt: 3+4="]
 LIMIT = 10
 
@@ -145,7 +143,7 @@ def test_loss_and_gradient_agree_with_trl(backend, trainer, loss_mean, loss_type
     their_loss = theirs._compute_loss(theirs.model, inputs)
     their_loss.backward()
 
-    assert float(our_loss) == pytest.approx(float(their_loss), abs=1e-5)
+    assert our_loss.item() == pytest.approx(their_loss.item(), abs=1e-5)
     their_gradient = dict(theirs.model.named_parameters())
     for name, parameter in ours._policy.named_parameters():
         torch.testing.assert_close(

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
@@ -19,7 +20,8 @@ def load_model(model: config.Model, path: str, dtype: torch.dtype) -> tuple[Any,
     """Open tokenizer and model.
 
     Raises:
-        EnvironmentProblem: a Hub id that cannot be fetched, or a folder that cannot be read.
+        EnvironmentProblem: a Hub id that cannot be fetched, a folder that cannot be read, or a
+            device that cannot be used.
     """
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
@@ -32,22 +34,31 @@ def load_model(model: config.Model, path: str, dtype: torch.dtype) -> tuple[Any,
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             path, dtype=dtype, attn_implementation=attention, **common
         )
-    except (OSError, ValueError, ImportError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    except (OSError, ValueError, ImportError, RuntimeError, SafetensorError) as error:
         raise EnvironmentProblem(
-            f"model.path: {path!r} cannot be loaded: {reason}. "
+            f"model.path: {path!r} cannot be loaded: {_first_line(error)}. "
             "Give a folder that save_pretrained wrote, or a Hub id that this machine can reach"
         ) from error
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
-    placed: PreTrainedModel = loaded.to(_device(model.device))
-    return tokenizer, placed
+    return tokenizer, _placed(loaded, model.device)
 
 
-def _device(name: str) -> torch.device:
-    if name != "auto":
-        return torch.device(name)
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+def _placed(model: Any, device: str) -> PreTrainedModel:
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        placed: PreTrainedModel = model.to(torch.device(device))
+    except (RuntimeError, AssertionError) as error:  # torch built without it: AssertionError
+        raise EnvironmentProblem(
+            f"model.device: {device!r} cannot be used: {_first_line(error)}. "
+            "Give auto, cpu, or a device with enough free memory"
+        ) from error
+    return placed
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 def end_ids(model: PreTrainedModel, tokenizer: Any) -> frozenset[int]:

@@ -29,6 +29,7 @@ from corewarding.backends.scoring import Row, micro_batches, response_logprobs
 from corewarding.backends.weights import (
     contiguous,
     copy_into,
+    deterministic,
     float32_weights,
     frozen_copy,
     load_optimizer_state,
@@ -106,11 +107,12 @@ class LocalBackend:
         )
 
     def update(self, groups: Sequence[TrainGroup], *, step: int, seed: int) -> dict[str, float]:
-        """Make the optimiser steps of training step `step`; see the class for the loss.
+        """Make the optimiser steps of training step `step`, with the loss of paper.md 1.1.
 
         Samples that abstained (mask False), are empty, or were cut off under
-        ``truncated: mask`` count nowhere. Rows without a gradient (advantage 0, no KL term) are
-        not computed but count in the loss's denominator.
+        ``truncated: mask`` count nowhere: every mean is over the kept rows. Rows without a
+        gradient (advantage 0, no KL term) are not computed but count in the loss's denominator.
+        Dropout is off: the policy that is trained is the one that sampled.
         """
         rate = learning_rate(
             step=step,
@@ -121,7 +123,7 @@ class LocalBackend:
         )
         batches = [self._rows(part) for part in self._minibatches(groups, seed)]
         many = len(batches) > 1
-        old = [self._detached(rows) if many else None for rows in batches]
+        old = [self._detached(self._live(rows)) if many else None for rows in batches]
         parts = [self._optimise(rows, rate, o) for rows, o in zip(batches, old, strict=True)]
         counted = ("optimizer_steps", "trained_tokens", "skipped_steps")
         return {
@@ -223,12 +225,16 @@ class LocalBackend:
             for i, (number, prompt, sample, advantage) in enumerate(kept)
         ]
 
+    def _live(self, rows: Sequence[Row]) -> list[Row]:
+        """Rows that carry a gradient."""
+        return [row for row in rows if row.advantage or self._settings.kl.coef]
+
     def _optimise(
         self, rows: Sequence[Row], rate: float, old: Mapping[int, Tensor] | None
     ) -> dict[str, float]:
         """Accumulate the gradient of one (mini-)batch and make one step."""
         coef = self._settings.kl.coef
-        live = [row for row in rows if row.advantage or coef]
+        live = self._live(rows)
         figures = {
             "loss": 0.0,
             "grad_norm": 0.0,
@@ -244,7 +250,7 @@ class LocalBackend:
             figures["clip_fraction"] = 0.0
         if not live:
             return figures
-        self._policy.train()
+        deterministic(self._policy)
         for part in micro_batches(live, self._settings.micro_batch):
             loss = self._loss(part, old, figures)
             loss.backward()

@@ -16,7 +16,7 @@ from corewarding.tokenstats import TokenStatistic
 __all__ = ["Sampler"]
 
 _CACHE_BYTES = 2**30
-"""Keys and values of one sampling call stay below this; larger requests go in parts."""
+"""Keys and values of one sampling call stay below this (if one row does); the rest waits."""
 
 
 class Sampler:
@@ -35,6 +35,9 @@ class Sampler:
         self._end_ids = end_ids
         self._statistics = statistics
         self.pad = int(tokenizer.pad_token_id or 0)
+        begin = tokenizer.bos_token_id
+        added = begin is not None and tokenizer("")["input_ids"][:1] == [begin]
+        self._begin: list[int] = [begin] if added else []
 
     def draw(
         self,
@@ -53,12 +56,13 @@ class Sampler:
         uniforms = torch.rand(
             (len(prompts), n, sampling.max_new_tokens), generator=generator, dtype=torch.float64
         )
-        drawn: dict[int, list[Sample]] = {}
-        for part in _parts(model, ids, n, sampling.max_new_tokens):
+        drawn: list[list[Sample]] = [[] for _ in prompts]
+        widths = [len(row) + sampling.max_new_tokens for row in ids]
+        for part, some in _parts(widths, n, _bytes_per_token(model)):
             completions = complete(
                 model,
                 [ids[index] for index in part],
-                uniforms[part].flatten(0, 1),
+                uniforms[part, some].flatten(0, 1),
                 sampling=sampling,
                 end_ids=self._end_ids,
                 pad=self.pad,
@@ -66,24 +70,31 @@ class Sampler:
                 stop=self._stop_check(sampling.stop),
             )
             samples = self._samples(completions, sampling.stop)
-            drawn |= {p: samples[i * n : (i + 1) * n] for i, p in enumerate(part)}
-        return [drawn[index] for index in range(len(prompts))]
+            share = len(samples) // len(part)
+            for place, index in enumerate(part):
+                drawn[index] += samples[place * share : (place + 1) * share]
+        return drawn
 
     def encode(self, prompt: str) -> list[int]:
-        """Return token ids, with one begin-of-text token even if the template wrote it already."""
-        bos = self._tokenizer.bos_token
-        add = not (bos and prompt.startswith(bos))
-        ids: list[int] = self._tokenizer(prompt, add_special_tokens=add)["input_ids"]
-        return ids
+        """Return token ids: one begin-of-text token where the tokenizer wants it, no end token.
+
+        A template may have written the begin-of-text token already; it is not doubled.
+        """
+        ids: list[int] = self._tokenizer(prompt, add_special_tokens=False)["input_ids"]
+        return ids if ids[:1] == self._begin else self._begin + ids
 
     def _stop_check(self, stop: tuple[str, ...]) -> Callable[[list[int]], bool] | None:
         if not stop:
             return None
-        # A token is at least one character of the stop string, or ends inside it.
-        reach = max(map(len, stop)) + 4
+        # A token may be as little as one byte; 4 more cover a character cut at the front.
+        reach = max(len(text.encode()) for text in stop) + 4
 
         def check(tokens: list[int]) -> bool:
-            tail = str(self._tokenizer.decode(tokens[-reach:], skip_special_tokens=True))
+            tail = str(
+                self._tokenizer.decode(
+                    tokens[-reach:], skip_special_tokens=True, clean_up_tokenization_spaces=False
+                )
+            )
             return any(text in tail for text in stop)
 
         return check
@@ -105,24 +116,34 @@ class Sampler:
         ]
 
 
-def _parts(
-    model: PreTrainedModel, ids: Sequence[Sequence[int]], n: int, new_tokens: int
-) -> list[list[int]]:
-    """Prompts in parts whose cache fits, by length, so that little is padded."""
+def _parts(widths: Sequence[int], n: int, per_token: int) -> list[tuple[list[int], slice]]:
+    """Split P·n rows into parts whose cache fits; a prompt that is too large alone is divided.
+
+    Args:
+        widths: tokens of prompt and completion together, at most, of each prompt.
+        n: completions a prompt.
+        per_token: bytes of cache.
+
+    Returns:
+        Prompts, of like length so that little is padded, and which of their n completions.
+    """
+    order = sorted(range(len(widths)), key=lambda index: (-widths[index], index))
+    parts = []
+    while order:
+        rows = max(1, _CACHE_BYTES // (widths[order[0]] * per_token))
+        count = max(1, rows // n)
+        parts += [(order[:count], slice(start, start + rows)) for start in range(0, n, rows)]
+        order = order[count:]
+    return parts
+
+
+def _bytes_per_token(model: PreTrainedModel) -> int:
     settings = model.config.get_text_config()
     heads = getattr(settings, "num_key_value_heads", None) or settings.num_attention_heads
     size = getattr(settings, "head_dim", None) or (
         settings.hidden_size // settings.num_attention_heads
     )
-    per_token = 2 * settings.num_hidden_layers * heads * size * model.dtype.itemsize
-    order = sorted(range(len(ids)), key=lambda index: (-len(ids[index]), index))
-    parts: list[list[int]] = []
-    for index in order:
-        width = len(ids[parts[-1][0]]) + new_tokens if parts else 0
-        if not parts or (len(parts[-1]) + 1) * n * width * per_token > _CACHE_BYTES:
-            parts.append([])
-        parts[-1].append(index)
-    return parts
+    return int(2 * settings.num_hidden_layers * heads * size * model.dtype.itemsize)
 
 
 def _cut(text: str, stop: tuple[str, ...]) -> str:

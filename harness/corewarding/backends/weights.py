@@ -12,6 +12,7 @@ from transformers import PreTrainedModel
 __all__ = [
     "contiguous",
     "copy_into",
+    "deterministic",
     "float32_weights",
     "frozen_copy",
     "load_optimizer_state",
@@ -26,6 +27,18 @@ def frozen_copy(model: PreTrainedModel) -> PreTrainedModel:
     frozen.eval()
     frozen.requires_grad_(False)
     return frozen
+
+
+def deterministic(model: PreTrainedModel) -> None:
+    """Set the model up for an update without dropout.
+
+    Dropout would draw from hidden random state, and the policy that is trained would not be the
+    one that sampled. Where gradient checkpointing is enabled, the modules that do it must believe
+    that they are training; what is below them need not.
+    """
+    model.eval()
+    for module in model.modules():
+        module.training = bool(vars(module).get("gradient_checkpointing", False))
 
 
 def float32_weights(model: PreTrainedModel) -> dict[str, Tensor]:
