@@ -56,6 +56,22 @@ def test_the_plugin_of_the_documentation_works():
     assert first == second + 0.5
 
 
+def test_the_comparison_of_the_readme_loads(tmp_path):
+    from corewarding.configfile import load
+
+    (text,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    assert [len(arm.rewards) for arm in load(path).arms.values()] == [1, 1, 2]
+
+
+def test_every_shipped_file_has_its_row():
+    for folder in ("configs", "benchmarks"):
+        text = (ROOT / folder / "README.md").read_text()
+        for path in (ROOT / folder).glob("*.yaml"):
+            assert f"`{path.name}`" in text or f"`{path.stem}`" in text, path
+
+
 def test_every_hook_and_every_need_is_in_the_authors_page():
     from dataclasses import fields
 
