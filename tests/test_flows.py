@@ -146,36 +146,46 @@ def test_equal_seeds_give_equal_bits_and_other_seeds_do_not(write, tmp_path):
 
 
 def train(path, runs, *, kill_at=None):
-    """Run one arm in a process of its own; kill it once so many steps are logged."""
+    """Run one arm by the command; kill that process once so many steps are logged."""
     command = [sys.executable, "-m", "corewarding", "train", str(path), "--arm", "ii"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(
-        [*command, "--runs", str(runs)], env=environment, start_new_session=True
-    )
+    process = subprocess.Popen([*command, "--runs", str(runs)], env=environment)
     metrics = RunDir.of(runs, "flow", "ii", 0).metrics
     while kill_at is not None and process.poll() is None:
         if metrics.exists() and metrics.read_text().count("\n") >= kill_at:
-            os.killpg(process.pid, signal.SIGKILL)
+            process.kill()
             break
         time.sleep(0.005)
     return process.wait(timeout=120)
 
 
+def wait_until_free(run):
+    """The killed command's worker ends by itself within a second or so."""
+    for _ in range(200):
+        try:
+            with run.locked():
+                return
+        except UserError:
+            time.sleep(0.1)
+    raise AssertionError("a worker outlived the command that started it")
+
+
 def test_killed_between_checkpoints_and_restarted_gives_the_same_bits(write, tmp_path):
     path = write(
         {"ii": one("co-rewarding-ii", tie="first", policy_weight_start=0.3)},
-        train={"steps": 40, "save_every": 7, "kl": {"coef": 0.01}},
+        train={"steps": 60, "save_every": 7, "kl": {"coef": 0.01}},
     )
     assert train(path, tmp_path / "whole") == 0
     assert train(path, tmp_path / "killed", kill_at=10) == -signal.SIGKILL
     killed = RunDir.of(tmp_path / "killed", "flow", "ii", 0)
+    wait_until_free(killed)
     step, _ = killed.latest_checkpoint()
-    assert 7 <= step < 40
+    assert 7 <= step < 60
     assert not killed.model.exists()
     assert train(path, tmp_path / "killed") == 0
     assert read_json(killed.record)["attempts"][-1]["resumed_from_step"] == step
     whole = RunDir.of(tmp_path / "whole", "flow", "ii", 0)
-    for name in ("metrics.jsonl", "model/model.safetensors", "rollouts/step-000040.jsonl.gz"):
+    for name in ("metrics.jsonl", "model/model.safetensors", "rollouts/step-000060.jsonl.gz"):
         assert file_sha256(whole.path / name) == file_sha256(killed.path / name), name
     samples = "eval/final/embedded_test/samples.jsonl"
     assert file_sha256(whole.path / samples) == file_sha256(killed.path / samples)

@@ -6,6 +6,8 @@ import logging
 import multiprocessing
 import os
 import queue
+import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.context import SpawnProcess
@@ -217,6 +219,7 @@ def _work(worker: int, root: Path, jobs: Any, messages: Any) -> None:
     """Body of a worker process."""
     from corewarding.graderpool import GraderPool
 
+    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
     registry = load_registry()
     with GraderPool() as pool:
         while (job := jobs.get()) is not None:
@@ -239,6 +242,13 @@ def _work(worker: int, root: Path, jobs: Any, messages: Any) -> None:
                 logging.getLogger().removeHandler(run_log)
                 run_log.close()
             messages.put((worker, Outcome(spec.arm, spec.seed, error, code)))
+
+
+def _end_with_parent(parent: int) -> None:
+    """A command that was killed outright must not leave workers that go on holding their runs."""
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)
 
 
 def _log_to(root: Path, spec: RunSpec) -> logging.Handler:
