@@ -184,6 +184,24 @@ def test_arms_without_a_signal_are_told_in_words(tmp_path):
     assert "no signal: 96 % of groups had equal rewards" in verdict.sentence
 
 
+def test_little_signal_and_cut_off_training_are_told_in_words(tmp_path):
+    folder = Folder(tmp_path, arms={"ground-truth": {}})
+    folder.run("ground-truth")
+    folder.metrics(
+        "ground-truth",
+        **{
+            "hidden/accuracy": flat(0.02),
+            "frac_reward_zero_std": flat(0.7),
+            "completions/clipped_ratio": flat(0.97),
+        },
+    )
+    folder.evaluation("ground-truth", marks(1, 2))
+    verdict = sentences(folder)["ground-truth"]
+    assert not verdict.no_signal
+    assert "little signal: 70 % of groups had equal rewards" in verdict.sentence
+    assert "97 % of training completions were cut off by the token limit" in verdict.sentence
+
+
 def test_few_steps_are_told_to_be_too_short(tmp_path):
     folder = Folder(tmp_path, arms={"entropy": {}})
     folder.run("entropy")

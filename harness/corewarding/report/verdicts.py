@@ -20,6 +20,12 @@ NO_SIGNAL = 0.9
 """From this share of groups with equal rewards, averaged over training, hardly a gradient was left:
 such groups have zero advantage."""
 
+LITTLE_SIGNAL = 0.5
+"""From this share on, most groups taught nothing."""
+
+MOSTLY_CUT_OFF = 0.5
+"""Share of training completions cut off by the token limit that deserves a word."""
+
 # Signs that go with a collapse: metric, name, smallest change worth a word, as share of the larger.
 _SIGNS = (
     ("entropy", "entropy", 0.25),
@@ -51,12 +57,7 @@ def judge(frame: Frame, curves: Curves, rows: Sequence[Headline]) -> list[Verdic
         collapses = curves.collapse(arm)
         dead = curves.level(arm, "frac_reward_zero_std")
         no_signal = dead is not None and dead.mean >= NO_SIGNAL
-        parts = [*_training(arm, curves, collapses)]
-        if dead is not None and no_signal:
-            parts.append(
-                f"no signal: {percent(dead.mean)} of groups had equal rewards "
-                f"(first tenth of training {percent(dead.first)}, last {percent(dead.last)})"
-            )
+        parts = [*_training(arm, curves, collapses), *_signal(arm, curves)]
         parts += _scores(frame, arm, own)
         states = {c.state for c in collapses.values()}
         training = states.pop() if len(states) == 1 else "mixed" if states else "untrained"
@@ -145,6 +146,20 @@ def _note(test: Paired) -> str:
     if not test.conditions:
         return ""
     return f" – measured under other conditions ({'; '.join(test.conditions)})"
+
+
+def _signal(arm: str, curves: Curves) -> Iterator[str]:
+    """What kept the rewards from teaching much, if anything did."""
+    dead = curves.level(arm, "frac_reward_zero_std")
+    if dead is not None and dead.mean >= LITTLE_SIGNAL:
+        how_much = "no signal" if dead.mean >= NO_SIGNAL else "little signal"
+        yield (
+            f"{how_much}: {percent(dead.mean)} of groups had equal rewards "
+            f"(first tenth of training {percent(dead.first)}, last {percent(dead.last)})"
+        )
+    cut = curves.level(arm, "completions/clipped_ratio")
+    if cut is not None and cut.mean >= MOSTLY_CUT_OFF:
+        yield f"{percent(cut.mean)} of training completions were cut off by the token limit"
 
 
 def _training(arm: str, curves: Curves, collapses: dict[int, Collapse]) -> Iterator[str]:
