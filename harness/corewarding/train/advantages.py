@@ -28,7 +28,8 @@ def group_advantages(
     advantages = np.zeros_like(values)
     kept = values[valid]
     if values.size == 1 and kept.size == 1:
-        return kept / (np.float32(1) + EPSILON) if scale == "group-std" else kept.copy()
+        alone: Floats = kept / (np.float32(1) + EPSILON) if scale == "group-std" else kept.copy()
+        return alone
     if kept.size < 2 or kept.min() == kept.max():
         return advantages
     centred = kept - kept.mean(dtype=np.float32)
